@@ -50,6 +50,7 @@ class PacedBackend final : public StageBackend {
   Device device() const override { return backend_->device(); }
   PrecisionPolicy precision() const override { return backend_->precision(); }
   std::vector<std::string> fallbacks() const override { return backend_->fallbacks(); }
+  StageProver* prover() const override { return backend_->prover(); }
 
   NamedTensors infer(const NamedTensors& inputs) override {
     return traced([&] { return backend_->infer(inputs); });

@@ -6,6 +6,7 @@
 #include <harmonics/custody/digest.h>
 #include <harmonics/runtime/devices.h>
 #include <harmonics/runtime/stage_backend.h>
+#include <harmonics/runtime/stage_prover.h>
 
 #include "backends.h"
 #include "inputs.h"
@@ -51,6 +52,14 @@ std::unique_ptr<StageBackend> make_libtorch(HarmonicGraph graph, const RuntimeOp
 
 std::unique_ptr<StageBackend> make_stage_backend(HarmonicGraph graph,
                                                  const RuntimeOptions& options) {
+  if (options.secure.proofs != nullptr) {
+    if (options.backend == Backend::GPU || options.backend == Backend::FPGA) {
+      fall_back_to_cpu(ErrorCode::kUnimplemented,
+                       format("graph '{}' is to be proven, which the CPU does", graph.name()),
+                       options.strict);
+    }
+    return options.secure.proofs->make_stage(std::move(graph));
+  }
   if (options.reproducible) return make_exact_backend(std::move(graph), options);
   const BackendChoice choice = resolve_backend(options);
   if (choice.backend != Backend::FPGA)

@@ -26,7 +26,7 @@ struct CycleRuntime::State {
 
   void start() {
     row.emplace(std::vector{graph}, std::vector{options});
-    if (options.secure.on) secure();
+    if (options.secure.is_on()) secure();
     trainer.emplace(*row, options.seed);
     for (auto& [name, producer] : waiting_producers) trainer->bind_producer(name, producer);
     for (auto& [name, consumer] : waiting_consumers) trainer->bind_consumer(name, consumer);

@@ -201,8 +201,10 @@ void StageDriver::backward(const MicroBatch& micro_batch, double loss_scale) {
 void StageDriver::send(const std::string& name, const BoundaryCarrier& end, Message message) {
   if (end.host_only) message.tensor = cpu_tensor(message.tensor);
   if (custody_ != nullptr) {
-    const Bytes seal =
-        custody_->seal(passage_of(name, message), message.tensor, message.attachment);
+    const Passage passage = passage_of(name, message);
+    const Bytes seal = custody_->proves()
+                           ? custody_->seal_proven(passage, message.tensor, message.attachment)
+                           : custody_->seal(passage, message.tensor, message.attachment);
     message.attachment.insert(message.attachment.end(), seal.begin(), seal.end());
   }
   end.in_turn(ends_.turn).send(message, deadline_in(patience_));
@@ -238,7 +240,7 @@ Tensor StageDriver::receive(const std::string& name, const BoundaryCarrier& end,
 
 // What rides with the tensor, once custody has let both through: before anything else about the
 // message is believed.
-ByteSpan StageDriver::checked_head(const Message& message, const Passage& due) {
+ByteSpan StageDriver::checked_head(Message& message, const Passage& due) {
   const ByteSpan all = message.attachment;
   if (custody_ == nullptr) return all;
   const std::size_t size = due.direction == Direction::kBackward ? kRunEndBytes : kBatchHeadBytes;
@@ -248,7 +250,13 @@ ByteSpan StageDriver::checked_head(const Message& message, const Passage& due) {
   if (carries && !message.tensor.defined()) {
     fail_custody(Breach::kDrop, "{}: the link came without its tensor", passage_text(due));
   }
-  if (carries) custody_->check(due, message.tensor, all.subspan(head.size()), head);
+  if (!carries) return head;
+  const ByteSpan seal = all.subspan(head.size());
+  if (custody_->proves()) {
+    custody_->check_proven(due, message.tensor, seal, head);
+  } else {
+    custody_->check(due, message.tensor, seal, head);
+  }
   return head;
 }
 

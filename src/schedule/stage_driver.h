@@ -132,7 +132,7 @@ class StageDriver {
   void send(const std::string& name, const BoundaryCarrier& end, Message message);
   [[nodiscard]] Tensor receive(const std::string& name, const BoundaryCarrier& end,
                                MessageKind kind, const MicroBatch& micro_batch);
-  [[nodiscard]] ByteSpan checked_head(const Message& message, const Passage& due);
+  [[nodiscard]] ByteSpan checked_head(Message& message, const Passage& due);
 
   Stage& stage_;
   StageEnds& ends_;

@@ -26,7 +26,9 @@ PartGroup::PartGroup(std::vector<HarmonicGraph> parts, const DeploymentDescripto
     targets_[i] = deploy.partitions[i].target;
     if (!targets_[i].empty()) static_cast<void>(parse_target(targets_[i], "any"));
   }
-  if (deploy.secure || options_.runtime.secure.on) key_ = signing_key(options_.runtime.secure);
+  const SecureOptions& secure = options_.runtime.secure;
+  check_proofs(deploy, secure);
+  if (deploy.secure || secure.is_on()) key_ = signing_key(secure);
   check_copies();
   std::set<std::string, std::less<>> sent;
   std::set<std::string, std::less<>> joined;
@@ -180,6 +182,12 @@ BoundaryBits PartGroup::told_bits(const std::string& boundary) const {
 // Where all parts are here, every boundary that is named must be one of theirs.
 void PartGroup::check_packing() const {
   const BoundaryPacking& packing = options_.pipeline.packing;
+  if (packing.packs() && options_.runtime.secure.proofs != nullptr) {
+    fail(ErrorCode::kUnimplemented,
+         "{} prove what they compute, and a proof is about exact numbers: give the boundaries no "
+         "bits",
+         title());
+  }
   const auto check = [](const BoundaryBits& bits, const std::string& whose) {
     for (const int one : {bits.activations, bits.gradients}) {
       if (one != 0) check_bits(one, whose);
@@ -263,6 +271,7 @@ std::vector<PartRecord> PartGroup::records() const {
     own.clip_norm = part_runtimes_[part].clip_norm;
     own.precision = precision_name(row_->stages()[part]->precision());
     if (part_runtimes_[part].reproducible) own.precision += kReproducibly;
+    if (row_->stages()[part]->prover() != nullptr) own.precision += kProvably;
     own.order = pipeline_order_name(options_.pipeline.order);
     if (row_->custody() != nullptr) {
       own.custody = encode(CustodyClaim{row_->custody()->parts()[part], new_run_nonce()});
@@ -317,6 +326,9 @@ Trainer& PartGroup::ready() {
 
 void PartGroup::check_may_join() const {
   if (is_replica_) fail(ErrorCode::kFailedPrecondition, "this scheduler is a replica already");
+  if (options_.runtime.secure.proofs != nullptr) {
+    fail(ErrorCode::kUnimplemented, "replicas learn, which cannot be proven: leave proofs out");
+  }
   if (row_ && row_->custody() != nullptr && row_->custody()->has_begun()) {
     fail(ErrorCode::kFailedPrecondition,
          "a secure run has begun: its replicas join before their first batch");

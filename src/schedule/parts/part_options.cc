@@ -26,6 +26,20 @@ std::vector<RuntimeOptions> part_options(std::size_t parts, const DeploymentDesc
   return options;
 }
 
+void check_proofs(const DeploymentDescriptor& deploy, const SecureOptions& secure) {
+  if (!deploy.proofs) return;
+  if (secure.proofs == nullptr) {
+    fail(ErrorCode::kInvalidArgument,
+         "the deployment asks for proofs, which only an int8 network can give: make one with "
+         "'harmonics quantize' and set SecureOptions::proofs to int8_proofs of it, or leave proofs "
+         "out");
+  }
+  if (deploy.secure || secure.on) return;
+  fail(ErrorCode::kInvalidArgument,
+       "the deployment asks for proofs but not for a secure run, whose chain holds them: set "
+       "secure too");
+}
+
 RemoteBinding parse_target(const std::string& url, const std::string& boundary) {
   const std::size_t question = url.find('?');
   const std::string place = url.substr(0, question);

@@ -16,6 +16,9 @@ namespace harmonics::inline in_schedule {
                                                        const DeploymentDescriptor& deploy,
                                                        const RuntimeOptions& shared);
 
+/// A deployment that asks for proofs needs a secure run and what proves; anything else is an Error.
+void check_proofs(const DeploymentDescriptor& deploy, const SecureOptions& secure);
+
 /// The meeting place of a boundary of a part whose target is `url`, an endpoint URL without a name.
 /// Anything else is an Error.
 [[nodiscard]] RemoteBinding parse_target(const std::string& url, const std::string& boundary);

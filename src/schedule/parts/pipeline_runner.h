@@ -61,6 +61,8 @@ class PipelineRunner final : public BatchRunner {
                 const std::function<void(std::size_t, Stage&)>& visit) override;
   void forget_rests() override;
 
+  /// The number of a batch that only computes: of each one, once.
+  [[nodiscard]] std::uint64_t next_computed() { return computed_++; }
   [[nodiscard]] StageEnds& ends(std::size_t part) { return ends_[part]; }
   /// Steps after which the run ends; kNoEnd while nobody wants that.
   [[nodiscard]] std::atomic<std::uint64_t>& ends_after() { return ends_after_; }

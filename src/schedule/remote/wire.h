@@ -94,6 +94,9 @@ struct BoundaryEnd {
 /// How a part's precision ends that computes in the reproducible arithmetic.
 inline constexpr std::string_view kReproducibly = ", reproducible";
 
+/// The same of a part that proves what it computes.
+inline constexpr std::string_view kProvably = ", with proofs";
+
 /// What the parts of a run tell each other when they meet.
 struct PartRecord {
   std::string name;

@@ -7,6 +7,7 @@
 #include <harmonics/base/error.h>
 
 #include "parameters/parameter_wire.h"
+#include "secure/proof_parcel.h"
 #include "wire.h"
 
 namespace {
@@ -30,6 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(bytes, decode_batch_head);
   check(bytes, decode_parameter_layout);
   check(bytes, decode_gradient_weight);
+  check(bytes, decode_proof_parcel);
   check(text, decode_part_record);
   check(text, decode_fit_terms);
   check(text, decode_tap_report);

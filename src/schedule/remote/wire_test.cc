@@ -10,6 +10,7 @@
 #include <harmonics/base/random.h>
 
 #include "parameters/parameter_wire.h"
+#include "secure/proof_parcel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -154,6 +155,29 @@ TEST(Wire, ClaimsOfCustody) {
   EXPECT_EQ(encode(decode_custody_claim(claim)), claim);
 }
 
+TEST(Wire, ProofParcels) {
+  const ProofParcel parcel{Tensor::of<std::int32_t>({2, 1}, {7, -1}),
+                           {Bytes(3, std::byte{0xaa}), Bytes(2, std::byte{0xbb}), {}}};
+  const std::string hex =
+      "010200000002000000000000000100000000000000030000000200000000000000aaaaaabbbb"
+      "07000000ffffffff";
+  const Bytes bytes = encode(parcel);
+  EXPECT_EQ(to_hex(bytes), hex);
+  EXPECT_EQ(encode(decode_proof_parcel(bytes)), bytes);
+  const auto broken = [](Bytes changed) {
+    EXPECT_THROW(static_cast<void>(decode_proof_parcel(changed)), Error);
+  };
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    broken(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)));
+  }
+  // A shape whose numbers would overflow, and lengths beyond their limits.
+  for (const std::size_t at : {std::size_t{12}, std::size_t{24}, std::size_t{28}}) {
+    Bytes changed = bytes;
+    changed[at] = std::byte{0x7f};
+    broken(changed);
+  }
+}
+
 TEST(Wire, ParameterServers) {
   expect_bytes(sample_layout(),
                "0100000003000000010000000200000002000000080000006663312e626961730001000000200000"
@@ -164,8 +188,10 @@ TEST(Wire, ParameterServers) {
 
 TEST(Wire, DamagedBytesNeverCrash) {
   Random random(1, "wire");
-  const std::vector<std::string> seeds = {encode(sample_part()), encode(sample_claim()),
-                                          text_of(encode(sample_layout()))};
+  const std::vector<std::string> seeds = {
+      encode(sample_part()), encode(sample_claim()), text_of(encode(sample_layout())),
+      text_of(encode(
+          ProofParcel{Tensor::of<std::int32_t>({2, 1}, {7, -1}), {Bytes(3), Bytes(2), Bytes(1)}}))};
   for (int round = 0; round < 5000; ++round) {
     std::string input = seeds[random.below(seeds.size())];
     for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {

@@ -56,8 +56,9 @@ class SecureRunner final : public BatchRunner {
       const Stage& stage = stages.front();
       StageCustody& custody = secure_.part(0);
       custody.begin_batch(stage, 0);
-      std::vector<Computed> all = inner_->compute(stages, batches, measure);
-      for (std::uint32_t i = 0; i < all.size(); ++i) {
+      std::vector<Computed> all;
+      for (std::uint32_t i = 0; i < batches.size(); ++i) {
+        all.push_back(std::move(inner_->compute(stages, batches.subspan(i, 1), measure).front()));
         custody.note_data(stage->graph(), i, batches[i]);
         custody.give_out({computed_, i, 0, batch_rows(batches[i])}, all[i].outputs);
       }

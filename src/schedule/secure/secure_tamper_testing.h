@@ -10,6 +10,8 @@
 #include <harmonics/custody/records.h>
 #include <harmonics/transport/transport.h>
 
+#include "proof_parcel.h"
+
 namespace harmonics::inline in_schedule {
 
 /// What happens to a message on the way: the messages that travel instead.
@@ -43,6 +45,24 @@ inline Message with_flipped_bit(Message message) {
   changed.mutable_bytes()[changed.bytes().size() / 2] ^= std::byte{1};
   message.tensor = std::move(changed);
   return message;
+}
+
+/// The tensor and the proof that a message of a part that proves carries.
+inline ProofParcel parcel_in(const Message& message) {
+  return decode_proof_parcel(message.tensor.bytes());
+}
+
+/// Changes them.
+inline Attack on_parcel(std::function<void(ProofParcel&)> change) {
+  return [change = std::move(change)](const Message& message) {
+    ProofParcel parcel = parcel_in(message);
+    change(parcel);
+    const Bytes bytes = encode(parcel);
+    Message changed = message;
+    changed.tensor = Tensor::empty({static_cast<std::int64_t>(bytes.size())}, DType::kUInt8);
+    std::ranges::copy(bytes, changed.tensor.mutable_bytes().begin());
+    return std::vector{changed};
+  };
 }
 
 /// The message with the tensor and the link of another one.

@@ -40,6 +40,9 @@ struct DeploymentDescriptor {
   bool strict = false;
   /// Compute in the reproducible arithmetic (docs/formats/reproducible.md). Auto is the CPU then.
   bool reproducible = false;
+  /// With `secure`: every part proves with zero knowledge what it computed, and checks the proof of
+  /// what it receives. What computes and proves is given to the scheduler (SecureOptions::proofs).
+  bool proofs = false;
   std::vector<PartitionOptions> partitions = {};
 };
 

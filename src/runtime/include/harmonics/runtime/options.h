@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,6 +71,8 @@ enum class PrecisionPolicy { kFull, kBf16, kFp16, kAuto };
 [[nodiscard]] PrecisionPolicy precision_from_name(std::string_view name);
 [[nodiscard]] std::string_view precision_name(PrecisionPolicy policy);
 
+class ProvingStages;
+
 /// Whether and how a run is signed (docs/guides/custody.md). `secure` of a deployment switches it
 /// on as well.
 struct SecureOptions {
@@ -91,6 +94,12 @@ struct SecureOptions {
   std::int64_t weights_every = 0;
   /// Sign what every layer gave in training too: for those who look for the one that was wrong.
   bool layers = false;
+  /// Parts compute with these and prove what they computed, with zero knowledge: what
+  /// harmonics/proven/proofs.h makes of an int8 network. It switches `on` as well. Such a run
+  /// computes and learns nothing, on the CPU; its weights are those of the network.
+  std::shared_ptr<const ProvingStages> proofs = nullptr;
+
+  [[nodiscard]] bool is_on() const { return on || proofs != nullptr; }
 };
 
 /// How the data of a run was cut up, as far as whoever bound it says so: kept in checkpoints, for

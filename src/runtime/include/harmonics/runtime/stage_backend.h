@@ -20,6 +20,8 @@ namespace harmonics::inline in_runtime {
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
+class StageProver;
+
 /// Gives the values of a parameter by its full name.
 using ParameterReader = std::function<Tensor(const std::string& name)>;
 
@@ -79,6 +81,8 @@ class StageBackend {
   [[nodiscard]] virtual std::vector<std::string> fallbacks() const { return {}; }
   /// Full precision, bf16 or fp16, after `auto` has been decided.
   [[nodiscard]] virtual PrecisionPolicy precision() const = 0;
+  /// What proves the stage's outputs (stage_prover.h); null: they cannot be proven.
+  [[nodiscard]] virtual StageProver* prover() const { return nullptr; }
 
   /// Outputs of all consumers in evaluation mode; targets of taps are not needed.
   [[nodiscard]] virtual NamedTensors infer(const NamedTensors& inputs) = 0;

@@ -7,6 +7,7 @@
 
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/runtime/stage.h>
+#include <harmonics/runtime/stage_prover.h>
 
 namespace harmonics::inline in_schedule {
 
@@ -40,6 +41,13 @@ class StageCustody {
   [[nodiscard]] Bytes seal(const Passage& passage, const Tensor& tensor, ByteSpan along);
   /// Checks a tensor that came.
   void check(const Passage& due, const Tensor& tensor, ByteSpan seal, ByteSpan along);
+  /// The same of what a stage that proves has just made. `tensor` becomes what travels in its
+  /// place: it holds the proof too (proof_parcel.h).
+  [[nodiscard]] Bytes seal_proven(const Passage& passage, Tensor& tensor, ByteSpan along);
+  /// Checks what travelled and the proof in it; `tensor` becomes the tensor again.
+  void check_proven(const Passage& due, Tensor& tensor, ByteSpan seal, ByteSpan along);
+  /// Whether the stage that the last batch began with proves what it makes.
+  [[nodiscard]] bool proves() const { return prover_ != nullptr; }
   /// Links, signs and receives what leaves the graph here, by consumer.
   void give_out(const MicroBatch& micro_batch, const NamedTensors& outputs);
   /// Signs the heads of a step.
@@ -57,11 +65,14 @@ class StageCustody {
   [[nodiscard]] CustodyLog* reader() const { return reader_.get(); }
 
  private:
+  void give_out_proven(const Passage& passage);
+
   std::unique_ptr<CustodyLog> log_;
   std::unique_ptr<CustodyLog> reader_;
   const std::int64_t weights_every_;
   const bool signs_layers_;
   bool weights_known_ = true;
+  StageProver* prover_ = nullptr;  // of the stage
 };
 
 }  // namespace harmonics::inline in_schedule
