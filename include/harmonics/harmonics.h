@@ -223,6 +223,7 @@
 // Where Harmonics was built with libtorch (HARMONICS_WITH_TORCH).
 #if __has_include(<harmonics/schedule/cycle_runtime.h>)
 #include <harmonics/proven/int8_network.h>
+#include <harmonics/proven/proofs.h>
 #include <harmonics/proven/proven_pipeline.h>
 #include <harmonics/runtime/device_queue.h>
 #include <harmonics/runtime/devices.h>
@@ -233,6 +234,7 @@
 #include <harmonics/runtime/safetensors_consumer.h>
 #include <harmonics/runtime/stage.h>
 #include <harmonics/runtime/stage_backend.h>
+#include <harmonics/runtime/stage_prover.h>
 #include <harmonics/runtime/token_encoder.h>
 #include <harmonics/runtime/token_stage.h>
 #include <harmonics/runtime/torch_token_stage.h>

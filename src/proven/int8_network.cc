@@ -13,12 +13,6 @@ std::int8_t bias_value(std::uint32_t index, std::uint32_t count) {
   return index + 1 == count ? kBiasFine : kBiasCoarse;
 }
 
-void append_constants(const Int8Layer& layer, std::vector<std::int8_t>& out) {
-  for (std::uint32_t i = 0; i < layer.bias_inputs; ++i) {
-    out.insert(out.end(), layer.shape.pixels(), bias_value(i, layer.bias_inputs));
-  }
-}
-
 std::int8_t clamped(std::int64_t value) {
   return static_cast<std::int8_t>(std::clamp<std::int64_t>(value, -127, 127));
 }
@@ -56,6 +50,12 @@ std::size_t Int8Layer::data_outputs() const {
   return shape.outputs * shape.pixels() / (pool ? 4 : 1);
 }
 
+void Int8Layer::append_constants(std::vector<std::int8_t>& out) const {
+  for (std::uint32_t i = 0; i < bias_inputs; ++i) {
+    out.insert(out.end(), shape.pixels(), bias_value(i, bias_inputs));
+  }
+}
+
 LinearShape Int8Layer::shape_for(std::uint32_t batch) const {
   LinearShape for_batch = shape;
   for_batch.batch = batch;
@@ -82,7 +82,7 @@ std::vector<std::int8_t> int8_input(const Int8Network& network, const Tensor& ro
       out.push_back(
           clamped(static_cast<std::int64_t>(std::clamp(std::round(scaled), -127.0, 127.0))));
     }
-    append_constants(layer, out);
+    layer.append_constants(out);
   }
   return out;
 }
@@ -96,7 +96,7 @@ std::vector<std::int8_t> next_input(const Int8Network& network, std::size_t inde
   for (std::size_t at = 0; at < sums.size(); at += per_row) {
     const std::vector<std::int8_t> row = scaled(layer, sums.subspan(at, per_row));
     out.insert(out.end(), row.begin(), row.end());
-    append_constants(next, out);
+    next.append_constants(out);
   }
   return out;
 }

@@ -59,6 +59,34 @@ BlindingSeed input_seed_after(const BlindingSeed& seed) {
   return Sha256().update(bytes_of("harmonics zk input seed 1")).update(seed).finish();
 }
 
+void check_weights(const Link& link, ByteSpan commitment) {
+  if (link.weights == sha256(commitment)) return;
+  fail_custody(Breach::kWrongWeights, "{}: the link names other weights than were committed to",
+               passage_text(link.passage));
+}
+
+BlindingSeed check_product(const Int8Layer& layer, const Link& link, const Tensor& tensor,
+                           const StageProof& proof) {
+  check_weights(link, proof.commitment);
+  check_link_proof(link, proof.proof, proof.commitment);
+  BlindingSeed seed{};
+  const std::int64_t batch = tensor.shape().empty() ? 0 : tensor.shape()[0];
+  const LinearShape shape = layer.shape_for(static_cast<std::uint32_t>(batch));
+  if (tensor.dtype() != DType::kInt32 || tensor.shape() != sums_shape(shape) ||
+      proof.opening.size() != seed.size()) {
+    fail_custody(Breach::kWrongProof, "{}: the tensor is not one of this network",
+                 passage_text(link.passage));
+  }
+  std::ranges::copy(proof.opening, seed.begin());
+  try {
+    check_output_rows(proof.proof, tensor.values<std::int32_t>(), seed,
+                      spot_rows(shape.output_rows()));
+  } catch (const CustodyError& error) {
+    throw CustodyError(error.breach(), format("{}: {}", passage_text(link.passage), error.what()));
+  }
+  return seed;
+}
+
 ProvenSender::ProvenSender(const Int8Layer& layer, std::string boundary, CustodyLog& log,
                            Transport& end, Nanoseconds patience)
     : layer_(layer), boundary_(std::move(boundary)), log_(log), end_(end), patience_(patience) {}
@@ -105,21 +133,15 @@ ProvenSums ProvenReceiver::receive(std::uint64_t step, std::uint32_t batch) {
   const Passage passage{boundary_, Direction::kForward, step, 0};
   const Link link =
       log_.check_incoming(passage, view_of(sums.tensor), sums.attachment, proof.tensor.bytes());
-  if (link.weights != sha256(commitments_)) {
-    fail_custody(Breach::kWrongWeights, "{}: the link names other weights than were announced",
-                 passage_text(passage));
-  }
-  check_link_proof(link, proof.tensor.bytes(), commitments_);
-  const LinearShape shape = layer_.shape_for(batch);
+  const ByteSpan bytes = proof.tensor.bytes();
   ProvenSums out;
-  if (sums.tensor.dtype() != DType::kInt32 || sums.tensor.shape() != sums_shape(shape) ||
-      proof.attachment.size() != out.seed.size()) {
-    fail_custody(Breach::kWrongProof, "{}: the tensor is not one of this network",
-                 passage_text(passage));
+  out.seed = check_product(layer_, link, sums.tensor,
+                           {commitments_, Bytes(bytes.begin(), bytes.end()), proof.attachment});
+  if (sums.tensor.shape()[0] != static_cast<std::int64_t>(batch)) {
+    fail_custody(Breach::kWrongProof, "{}: {} samples were due, {} came", passage_text(passage),
+                 batch, sums.tensor.shape()[0]);
   }
-  std::ranges::copy(proof.attachment, out.seed.begin());
   const std::span<const std::int32_t> values = sums.tensor.values<std::int32_t>();
-  check_output_rows(proof.tensor.bytes(), values, out.seed, spot_rows(shape.output_rows()));
   out.values.assign(values.begin(), values.end());
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include <harmonics/custody/custody_log.h>
 #include <harmonics/proven/int8_network.h>
+#include <harmonics/runtime/stage_prover.h>
 #include <harmonics/transport/transport.h>
 
 namespace harmonics::inline in_proven {
@@ -20,6 +21,13 @@ namespace harmonics::inline in_proven {
 /// (kReorder).
 [[nodiscard]] Message next_message(Transport& end, const std::string& boundary, MessageKind kind,
                                    std::uint64_t step, Nanoseconds patience);
+
+/// The link must name the weights that were committed to so: else a CustodyError.
+void check_weights(const Link& link, ByteSpan commitment);
+/// Checks the proof of a layer's product, and some rows of the tensor with the seed of their
+/// blindings, which it gives. Anything that does not fit is a CustodyError.
+[[nodiscard]] BlindingSeed check_product(const Int8Layer& layer, const Link& link,
+                                         const Tensor& tensor, const StageProof& proof);
 
 /// Sums that came over a boundary, checked, with the seed of their blindings.
 struct ProvenSums {

@@ -63,10 +63,7 @@ std::vector<std::int32_t> NetworkReceiver::receive(std::uint64_t step, std::uint
   const Passage passage{boundary_, Direction::kForward, step, 0};
   const Link link =
       log_.check_incoming(passage, view_of(sums.tensor), sums.attachment, proof.tensor.bytes());
-  if (link.weights != sha256(commitment_)) {
-    fail_custody(Breach::kWrongWeights, "{}: the link names another network than was announced",
-                 passage_text(passage));
-  }
+  check_weights(link, commitment_);
   check_link_proof(link, proof.tensor.bytes(), commitment_);
   LinearShape shape = layers_.back().shape;
   shape.batch = batch;

@@ -44,6 +44,8 @@ struct Int8Layer {
   /// Numbers per sample that it takes without its constants, and that it gives the next layer.
   [[nodiscard]] std::size_t data_inputs() const;
   [[nodiscard]] std::size_t data_outputs() const;
+  /// Appends one sample's constants.
+  void append_constants(std::vector<std::int8_t>& out) const;
 };
 
 /// A value. Threads: const calls from any.
