@@ -22,7 +22,9 @@ std::filesystem::path part_chain(const std::filesystem::path& chain, std::size_t
 
 std::vector<std::string> secure_words(const SecureFlags& secure, std::size_t part) {
   if (secure.mode == SecureMode::kNone) return {};
-  std::vector<std::string> words = {"--secure"};
+  std::vector<std::string> words = {secure.mode == SecureMode::kZk        ? "--secure=zk"
+                                    : secure.mode == SecureMode::kNetwork ? "--secure=network"
+                                                                          : "--secure"};
   if (!secure.proof.empty()) {
     words.insert(words.end(), {"--proof", part_chain(secure.proof, part).string()});
   }

@@ -8,6 +8,7 @@
 #include <harmonics/options/command_line.h>
 #include <harmonics/options/graph_argument.h>
 #include <harmonics/proven/int8_network.h>
+#include <harmonics/proven/proofs.h>
 #include <harmonics/schedule/checkpoint.h>
 #include <harmonics/schedule/training_data.h>
 
@@ -59,8 +60,8 @@ void compare_batch(StageRow& row, const HarmonicGraph& graph, const Int8Network&
                    const NamedTensors& batch, Comparison& comparison) {
   const Tensor expected = row.infer(batch).at(network.consumer);
   const Tensor is = infer(network, batch.at(network.producer));
-  judge(graph, batch, expected, comparison.float_taps);
-  judge(graph, batch, is, comparison.int8_taps);
+  judge_outputs(graph, batch, expected, comparison.float_taps);
+  judge_outputs(graph, batch, is, comparison.int8_taps);
   const auto rows = static_cast<std::size_t>(is.shape()[0]);
   const std::size_t width = is.values<float>().size() / rows;
   for (std::size_t i = 0; i < rows; ++i) {

@@ -37,7 +37,9 @@ class CommandTree {
   void add_profile_files(CLI::App& profile);
   void add_plan();
   void add_quantize();
-  void add_secure(CLI::App& app, SecureFlags& secure, bool proves);
+  /// What the command with the flags of a secure run does.
+  enum class SecureUse { kTrains, kRuns, kStages };
+  void add_secure(CLI::App& app, SecureFlags& secure, SecureUse use);
   void add_dispatch_sweep();
   void add_dispatch_trace();
   void add_trace();

@@ -44,9 +44,10 @@ void CommandTree::add_keys() {
   show.callback([this] { command_ = keys_show_; });
 }
 
-void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
+void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, SecureUse use) {
   CLI::Option* on = nullptr;
-  if (proves) {
+  if (use != SecureUse::kTrains) {
+    const std::string with = use == SecureUse::kStages ? "; with --infer," : ";";
     on = app.add_option_function<std::string>(
                 "--secure",
                 [&secure](const std::string& mode) {
@@ -54,8 +55,9 @@ void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
                                 : mode == "network" ? SecureMode::kNetwork
                                                     : SecureMode::kChain;
                 },
-                "sign and check every tensor; of an int8 network, zk: every layer is a part that "
-                "proves itself, network: one part proves all of it and shows nothing in between")
+                "sign and check every tensor" + with +
+                    " of an int8 network, zk: every layer is a part that proves itself, network: "
+                    "every part proves all that it computes, and shows what it gives out")
              ->expected(0, 1)
              ->default_str("chain")
              ->option_text("[=zk|network]")
@@ -69,6 +71,8 @@ void CommandTree::add_secure(CLI::App& app, SecureFlags& secure, bool proves) {
                 "--secure", [&secure] { secure.mode = SecureMode::kChain; },
                 "sign and check every tensor between parts")
              ->option_text(" ");
+  }
+  if (use != SecureUse::kRuns) {
     add_whole(app, "--sign-weights-every", secure.weights_every, {0, kMaxSignedSteps},
               "announce the weights every so many steps too (0: at the ends and checkpoints)")
         ->needs(on)

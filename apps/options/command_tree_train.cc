@@ -298,6 +298,10 @@ void check_stage(const CLI::App& stage, StageCommand& command) {
       if (stage.get_option(flag)->count() > 0) throw CLI::ValidationError(flag, why);
     }
   };
+  const SecureMode mode = command.training.secure.mode;
+  if (!command.infer && (mode == SecureMode::kZk || mode == SecureMode::kNetwork)) {
+    throw CLI::ValidationError("--secure", "zk and network need --infer: training is not proven");
+  }
   if (!command.generate) refuse({"--cache-mb", "--deterministic"}, "needs --generate");
   if (command.generate) return check_generation(stage, command);
   if (!command.infer) {
@@ -388,7 +392,7 @@ void CommandTree::add_train() {
                 "a replica that dies costs a step: the others go on, and it comes back")
       ->option_text(" ");
   add_deploy(train, train_.deploy);
-  add_secure(train, train_.secure, false);
+  add_secure(train, train_.secure, SecureUse::kTrains);
   train.footer(example(
       "  harmonics train net.harp --bind 'image=csv:digits.csv?columns=0-63&scale=0.0625' \\\n"
       "    --bind 'label=csv:digits.csv?columns=64' --epochs 30 --test-split 0.2\n"
@@ -437,7 +441,7 @@ void CommandTree::add_stage() {
             "for schedules, where this part has no data of its own");
   add_stage_inference(stage);
   add_stage_generation(stage);
-  add_secure(stage, stage_.training.secure, false);
+  add_secure(stage, stage_.training.secure, SecureUse::kStages);
   stage.footer(example(
       "  harmonics stage digits.harp --parts 2 --part 0 --meet tcp://gpu-box:9000\n"
       "  harmonics stage digits.harp --parts 2 --part 1 --boundary tcp://gpu-box:9000/drop1@1\n"
@@ -505,7 +509,7 @@ void CommandTree::add_run() {
   add_in_flight(run, run_.in_flight, "");
   add_path(run, "--trace", run_.trace,
            "keep when each part worked on what in this folder, for 'harmonics trace'");
-  add_secure(run, run_.secure, true);
+  add_secure(run, run_.secure, SecureUse::kRuns);
   add_serving(run, run_.serve);
   add_output(run, run_.output);
   run.footer(example(

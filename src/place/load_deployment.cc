@@ -50,6 +50,7 @@ Deployment load_deployment(const std::string& text) {
   Deployment deployment;
   deployment.descriptor.backend = backend_from_name(file.backend);
   deployment.descriptor.secure = file.secure;
+  deployment.descriptor.proofs = file.proofs;
   deployment.descriptor.strict = file.strict;
   for (const DeploymentEntry& entry : file.partitions) {
     PartitionOptions options;

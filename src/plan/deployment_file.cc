@@ -53,10 +53,11 @@ DeploymentEntry read_entry(const YamlValue& value) {
 DeploymentFile parse_deployment(std::string_view text, std::string_view name) {
   const YamlNode root = parse_planner_file(text, name);
   const YamlValue top(root, name, "");
-  top.check_keys({"backend", "secure", "strict", "partitions"});
+  top.check_keys({"backend", "secure", "proofs", "strict", "partitions"});
   DeploymentFile file;
   if (top.has("backend")) file.backend = read_backend(top.at("backend"));
   if (top.has("secure")) file.secure = read_truth(top.at("secure"));
+  if (top.has("proofs")) file.proofs = read_truth(top.at("proofs"));
   if (top.has("strict")) file.strict = read_truth(top.at("strict"));
   const YamlValue partitions = top.at("partitions");
   partitions.expect_sequence();
@@ -76,6 +77,7 @@ DeploymentFile read_deployment(const std::filesystem::path& path) {
 std::string deployment_to_yaml(const DeploymentFile& deployment) {
   std::string text = format("backend: {}\n", deployment.backend);
   if (deployment.secure) text += "secure: true\n";
+  if (deployment.proofs) text += "proofs: true\n";
   if (deployment.strict) text += "strict: true\n";
   text += "partitions:\n";
   for (const DeploymentEntry& entry : deployment.partitions) {

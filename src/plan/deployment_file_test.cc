@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 
 TEST(DeploymentFileTest, ReadsEveryField) {
   const DeploymentFile file = parse_deployment(
-      "backend: auto\nsecure: true\nstrict: true\npartitions:\n"
+      "backend: auto\nsecure: true\nproofs: true\nstrict: true\npartitions:\n"
       "  - {backend: gpu, device: 1, weight: 1.5, mem_MB: 2048}\n  - {backend: fpga}\n  - {}\n",
       "d.yml");
-  DeploymentFile expected{"auto", true, true, {{"gpu", 1, 1.5, 2048.0}, {"fpga"}, {}}};
+  DeploymentFile expected{"auto", true, true, {{"gpu", 1, 1.5, 2048.0}, {"fpga"}, {}}, true};
   EXPECT_EQ(file, expected);
   EXPECT_EQ(parse_deployment(deployment_to_yaml(file), "again"), file);
 }

@@ -86,10 +86,38 @@ class ProvenTest(program.CliTest):
         for at in range(len(chain) // 7, len(chain), len(chain) // 7):
             (self.folder / 'bad.chain').write_bytes(chain[:at] + bytes([chain[at] ^ 1]) + chain[at + 1:])
             self.assert_fails(self.call('verify', 'bad.chain', '--keys', self.keys))
-        self.assert_fails(self.call('run', DIGITS, '--weights', 'net.int8', '--secure=network', '--parts', '3',
-                                    '--proof', 'x.chain', '--keys', self.keys), '--parts')
+        self.assert_fails(self.call('run', DIGITS, '--weights', 'net.int8', '--secure=network', '--parts', '4',
+                                    '--proof', 'x.chain', '--keys', self.keys),
+                          'has none of the layers that can be proven')
         self.assert_fails(self.call('run', DIGITS, '--weights', 'net.int8', '--secure=network', '--batch-size',
                                     '1000', '--proof', 'x.chain', '--keys', self.keys), 'prove fewer at once')
+
+    def test_parts_in_processes_prove_to_each_other(self):
+        self.quantized()
+        model = self.cut_model('digits.harp', 32)
+        run = ('run', model, '--weights', 'digits.int8', '--batch-size', '16', '--output', 'json')
+        plain = json.loads(self.done(*run, '--out', 'prediction=csv:plain.csv'))
+        self.write('proofs.yml', 'secure: true\nproofs: true\npartitions:\n  - backend: cpu\n  - backend: cpu\n')
+        threads = json.loads(self.done(*run, '--deploy', 'proofs.yml', '--out', 'prediction=csv:deployed.csv'))
+        self.assertEqual(threads['accuracy'], plain['accuracy'])
+        for mode, parts, transport in (('network', 2, 'tcp'), ('network', 3, 'shm'), ('zk', 3, 'tcp')):
+            with self.subTest(mode=mode, parts=parts, transport=transport):
+                chain = f'{mode}{parts}.chain'
+                proven = json.loads(self.done(*run, '--parts', parts, '--processes', '--transport', transport,
+                                              f'--secure={mode}', '--proof', chain, '--keys', self.keys,
+                                              '--out', f'prediction=csv:{mode}{parts}.csv'))
+                self.assertEqual(proven['accuracy'], plain['accuracy'])
+                self.assertEqual((self.folder / f'{mode}{parts}.csv').read_bytes(),
+                                 (self.folder / 'plain.csv').read_bytes())
+                report = json.loads(self.done('verify', chain, '--keys', self.keys, '--output', 'json'))
+                self.assertEqual(report['proofs_checked'], 2 * parts)
+        self.assertEqual((self.folder / 'deployed.csv').read_bytes(), (self.folder / 'plain.csv').read_bytes())
+        self.assert_fails(self.call(*run, '--parts', '2', '--processes', '--secure=zk', '--proof', 'x.chain',
+                                    '--keys', self.keys), 'leave --parts out or set it to 3')
+        self.assert_fails(self.call(*run, '--processes'), 'which runs in one process unless')
+        refused = self.call('stage', model, '--parts', '2', '--part', '0', '--secure=zk')
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn('training is not proven', refused.stderr)
 
     def test_lenet_is_proven_whole(self):
         lenet = program.EXAMPLES / 'lenet.harp'

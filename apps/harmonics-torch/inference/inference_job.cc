@@ -11,10 +11,12 @@
 #include <harmonics/options/graph_argument.h>
 #include <harmonics/place/load_deployment.h>
 #include <harmonics/place/plan_partition.h>
+#include <harmonics/proven/proofs.h>
 #include <harmonics/schedule/training_data.h>
 
 #include "boundary_packing.h"
 #include "deployed_parts.h"
+#include "run_int8.h"
 #include "training_job.h"
 
 namespace harmonics::inline in_torch_program {
@@ -137,8 +139,20 @@ void cut(InferenceJob& job) {
     deployment.limits.micro_batch = job.settings.batch_size;
     job.parts = deployed_parts(job.graph, deployment);
     job.deploy = deployment.descriptor;
+    SecureMode& mode = job.command.secure.mode;
+    if (mode == SecureMode::kNone && job.deploy.secure && job.deploy.proofs) {
+      mode = SecureMode::kNetwork;
+    }
+  } else if (job.command.secure.mode == SecureMode::kZk) {
+    const Int8Network network = open_int8_network(job.command.weights, job.graph);
+    job.parts = cut_graph(job.graph, layer_cuts(network, job.graph, job.settings.parts));
   } else {
     job.parts = partition_graph(job.graph, static_cast<std::size_t>(job.settings.parts));
+  }
+  if (proves(job.command.secure.mode)) {
+    job.proofs = int8_proofs(
+        open_int8_network(job.command.weights, job.graph),
+        job.command.secure.mode == SecureMode::kZk ? ProofKind::kLayers : ProofKind::kParts);
   }
   job.settings.parts = static_cast<std::int64_t>(job.parts.size());
   job.packing = packing_of(job.command.bits, job.parts, job.plan.boundary_bits);
@@ -268,6 +282,7 @@ RuntimeOptions inference_options(const InferenceJob& job) {
   options.backend = backend_from_name(job.settings.backend);
   options.reproducible = job.settings.reproducible;
   options.secure = secure_options(job.command.secure);
+  options.secure.proofs = job.proofs;
   return options;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct InferenceJob {
   std::vector<HarmonicGraph> parts = {};
   PlanFile plan = {};
   DeploymentDescriptor deploy = {};
+  /// What parts compute with that prove it; null where none do.
+  std::shared_ptr<const ProvingStages> proofs = nullptr;
   /// Bits of the boundaries between the parts.
   BoundaryPacking packing = {};
   /// Rows in batches, in the order of the data.

@@ -41,8 +41,8 @@ RunReport run_int8(const InferenceJob& job, InterruptWatch& watch) {
   if (command.processes || !command.plan.empty() || !command.deploy.empty() ||
       !command.trace.empty()) {
     fail(ErrorCode::kUnimplemented,
-         "'{}' is an int8 network, which runs in one process: leave out --processes, --plan, "
-         "--deploy and --trace",
+         "'{}' is an int8 network, which runs in one process unless its parts prove what they "
+         "compute: leave out --processes, --plan, --deploy and --trace, or pass --secure=network",
          command.weights.string());
   }
   Int8Run int8(command, job.graph, job.settings);
@@ -61,14 +61,8 @@ RunReport run_int8(const InferenceJob& job, InterruptWatch& watch) {
   return report;
 }
 
-RunReport run_float(const InferenceJob& job, InterruptWatch& watch) {
+RunReport run_parts(const InferenceJob& job, InterruptWatch& watch) {
   const RunCommand& command = job.command;
-  if (command.secure.mode == SecureMode::kZk || command.secure.mode == SecureMode::kNetwork) {
-    fail(ErrorCode::kInvalidArgument,
-         "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
-         "quantize' and pass it with --weights",
-         command.weights.string());
-  }
   if (!command.trace.empty()) std::filesystem::create_directories(command.trace);
   return command.processes ? run_in_processes(job, watch) : run_here(job, watch);
 }
@@ -92,7 +86,8 @@ int run_watched(const RunCommand& command, InterruptWatch& watch) {
   say_replicated(job);
   watch.check("before the first row; no output was written");
   const bool is_int8 = !job.command.weights.empty() && is_int8_network(job.command.weights);
-  const RunReport report = is_int8 ? run_int8(job, watch) : run_float(job, watch);
+  const bool is_alone = is_int8 && !is_proven_in_parts(job.command, job.settings.parts);
+  const RunReport report = is_alone ? run_int8(job, watch) : run_parts(job, watch);
   print_report(report, command.output);
   return kExitDone;
 }

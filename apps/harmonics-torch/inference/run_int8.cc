@@ -1,46 +1,50 @@
 #include "run_int8.h"
 
-#include <algorithm>
-
 #include <harmonics/base/error.h>
+#include <harmonics/proven/proofs.h>
 
 namespace harmonics::inline in_torch_program {
 
-void judge(const HarmonicGraph& graph, const NamedTensors& batch, const Tensor& outputs,
-           TapReport& report) {
-  for (const TrainingTap& tap : graph.taps()) {
-    const auto target = batch.find(tap.target);
-    if (tap.loss != "cross_entropy" || target == batch.end() || outputs.shape().size() != 2) {
-      continue;
-    }
-    const std::span<const std::int64_t> labels = target->second.values<std::int64_t>();
-    const std::span<const float> scores = outputs.values<float>();
-    const auto width = static_cast<std::size_t>(outputs.shape()[1]);
-    for (std::size_t i = 0; i < labels.size() && (i + 1) * width <= scores.size(); ++i) {
-      const auto row = scores.subspan(i * width, width);
-      ++report.judged;
-      if (std::ranges::max_element(row) - row.begin() == labels[i]) ++report.correct;
-    }
+bool proves(SecureMode mode) { return mode == SecureMode::kZk || mode == SecureMode::kNetwork; }
+
+Int8Network open_int8_network(const std::filesystem::path& weights, const HarmonicGraph& graph) {
+  if (weights.empty() || !is_int8_network(weights)) {
+    fail(ErrorCode::kInvalidArgument,
+         "'{}' holds float weights, which cannot be proven: make an int8 network with 'harmonics "
+         "quantize' and pass it with --weights",
+         weights.string());
   }
+  Int8Network network = load_int8_network(weights);
+  if (network.graph == graph.name() && graph.producer_index(network.producer)) return network;
+  fail(ErrorCode::kInvalidArgument, "'{}' is the int8 network of graph '{}', not of '{}'",
+       weights.string(), network.graph, graph.name());
+}
+
+std::vector<std::size_t> layer_cuts(const Int8Network& network, const HarmonicGraph& graph,
+                                    std::int64_t parts) {
+  const auto layers = static_cast<std::int64_t>(network.layers.size());
+  if (parts != 1 && parts != layers) {
+    fail(ErrorCode::kInvalidArgument,
+         "an int8 network has a part per layer: leave --parts out or set it to {}", layers);
+  }
+  std::vector<std::size_t> first_layers = {0};
+  for (std::size_t i = 1; i < network.layers.size(); ++i) {
+    first_layers.push_back(graph.layer_index(network.layers[i].name).value());
+  }
+  return first_layers;
+}
+
+bool is_proven_in_parts(const RunCommand& command, std::int64_t parts) {
+  if (!proves(command.secure.mode)) return false;
+  return command.processes || !command.plan.empty() || !command.deploy.empty() ||
+         !command.trace.empty() || (command.secure.mode == SecureMode::kNetwork && parts > 1);
 }
 
 Int8Run::Int8Run(const RunCommand& command, const HarmonicGraph& graph,
                  const TrainSettings& settings)
-    : graph_(graph), network_(load_int8_network(command.weights)) {
-  if (network_.graph != graph.name() || !graph.producer_index(network_.producer)) {
-    fail(ErrorCode::kInvalidArgument, "'{}' is the int8 network of graph '{}', not of '{}'",
-         command.weights.string(), network_.graph, graph.name());
-  }
+    : graph_(graph), network_(open_int8_network(command.weights, graph)) {
   const bool whole = command.secure.mode == SecureMode::kNetwork;
-  const auto layers = static_cast<std::int64_t>(network_.layers.size());
-  if (whole && settings.parts != 1) {
-    fail(ErrorCode::kInvalidArgument,
-         "--secure=network proves the network as one part: leave --parts out");
-  }
-  if (settings.parts != 1 && settings.parts != layers) {
-    fail(ErrorCode::kInvalidArgument,
-         "an int8 network has a part per layer: leave --parts out or set it to {}", layers);
-  }
+  static_cast<void>(layer_cuts(network_, graph, settings.parts));
   if (command.secure.mode == SecureMode::kNone) return;
   if (command.secure.mode == SecureMode::kChain) {
     fail(ErrorCode::kInvalidArgument,
@@ -63,7 +67,7 @@ Int8Run::Int8Run(const RunCommand& command, const HarmonicGraph& graph,
 NamedTensors Int8Run::compute(const NamedTensors& batch, TapReport& taps) {
   const Tensor& rows = batch.at(network_.producer);
   Tensor outputs = pipeline_ ? pipeline_->infer(rows) : infer(network_, rows);
-  judge(graph_, batch, outputs, taps);
+  judge_outputs(graph_, batch, outputs, taps);
   return {{network_.consumer, std::move(outputs)}};
 }
 

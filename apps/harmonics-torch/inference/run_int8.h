@@ -1,7 +1,10 @@
 // Running an int8 network, proven or not.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <vector>
 
 #include <harmonics/graph/graph.h>
 #include <harmonics/options/commands.h>
@@ -11,10 +14,17 @@
 
 namespace harmonics::inline in_torch_program {
 
-/// Judges rows by their largest output: adds to `report` where the graph has a cross_entropy tap
-/// whose target is in the batch.
-void judge(const HarmonicGraph& graph, const NamedTensors& batch, const Tensor& outputs,
-           TapReport& report);
+/// Whether a run of this mode proves what it computes.
+[[nodiscard]] bool proves(SecureMode mode);
+/// The int8 network in that file; float weights, or the network of another graph, are an Error.
+[[nodiscard]] Int8Network open_int8_network(const std::filesystem::path& weights,
+                                            const HarmonicGraph& graph);
+/// Where the graph is cut for a part per layer of the network. Another number of parts than 1 (not
+/// said) or that of the layers is an Error.
+[[nodiscard]] std::vector<std::size_t> layer_cuts(const Int8Network& network,
+                                                  const HarmonicGraph& graph, std::int64_t parts);
+/// Whether it takes schedulers to run this: several parts that prove, or processes.
+[[nodiscard]] bool is_proven_in_parts(const RunCommand& command, std::int64_t parts);
 
 /// The network of `command.weights` for the graph. One thread.
 class Int8Run {

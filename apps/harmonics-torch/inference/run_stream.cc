@@ -100,7 +100,9 @@ std::filesystem::path pass_trace_file(const InferenceJob& job, std::size_t part,
 
 RunReport run_here(const InferenceJob& job, InterruptWatch& watch) {
   const std::unique_ptr<Learner> learner = inference_learner(job);
-  if (!job.command.weights.empty()) learner->load_weights(job.command.weights);
+  if (!job.command.weights.empty() && job.proofs == nullptr) {
+    learner->load_weights(job.command.weights);
+  }
   RunTally tally(job, open_outputs(job.graph, job.command.outputs), watch);
   StreamOptions options;
   options.in_flight = static_cast<std::size_t>(job.command.in_flight);

@@ -104,7 +104,9 @@ StreamReport PartInference::attempt() {
   }
   RemoteScheduler scheduler(part_, meetings_.entering, meetings_.leaving,
                             part_deployment(command_, job_.settings), remote);
-  if (!job_.command.weights.empty()) scheduler.load_weights(job_.command.weights);
+  if (!job_.command.weights.empty() && job_.proofs == nullptr) {
+    scheduler.load_weights(job_.command.weights);
+  }
   StreamOptions options;
   options.in_flight = static_cast<std::size_t>(job_.command.in_flight);
   options.probe_carriers = !job_.plan.costs.empty();

@@ -38,6 +38,7 @@ struct DeploymentFile {
   bool secure = false;
   bool strict = false;
   std::vector<DeploymentEntry> partitions = {};
+  bool proofs = false;
   bool operator==(const DeploymentFile&) const = default;
 };
 
