@@ -6,6 +6,7 @@
 #include <harmonics/base/error.h>
 #include <harmonics/base/json.h>
 #include <harmonics/base/listed.h>
+#include <harmonics/proven/proofs.h>
 #include <harmonics/runtime/train_options.h>
 
 namespace harmonics::border {
@@ -60,6 +61,11 @@ const std::map<std::string, Reader, std::less<>>& readers() {
       {"secure_key", [](auto& to, const Json& value) { to.secure.key = value.as_string(); }},
       {"secure_keys", [](auto& to, const Json& value) { to.secure.keys = value.as_string(); }},
       {"secure_chain", [](auto& to, const Json& value) { to.secure.chain = value.as_string(); }},
+      {"secure_proofs",
+       [](auto& to, const Json& value) {
+         to.deploy.proofs = true;
+         to.secure.proofs = int8_proofs(load_int8_network(value.as_string()));
+       }},
       {"secure_sets_aside",
        [](auto& to, const Json& value) { to.secure.sets_aside = value.as_bool(); }},
       {"strict", [](auto& to, const Json& value) { to.deploy.strict = value.as_bool(); }},

@@ -132,9 +132,10 @@ void hm_consumer_free(hm_consumer* consumer);
 /* Engines. `settings` is a JSON object with the keys of a .harp file's train section ("lr",
  * "micro_batches", "seed", "threads" …), "deploy" (a list of backends, or of objects with backend,
  * device and weight), "secure", "secure_key" (a name), "secure_keys" (a folder), "secure_chain" (a
- * file), "secure_sets_aside" (renames a chain in the way that cannot be gone on with), and for
- * remote ones "run", "token", "first_contact_s", "deadline_s". An unknown key is an error that
- * lists the keys. */
+ * file), "secure_sets_aside" (renames a chain in the way that cannot be gone on with),
+ * "secure_proofs" (the file of an int8 network, which the parts compute and prove; with "secure"),
+ * and for remote ones "run", "token", "first_contact_s", "deadline_s". An unknown key is an error
+ * that lists the keys. */
 int hm_runtime_new(const hm_graph* graph, const char* settings, hm_engine** out);
 int hm_distributed_new(const hm_graph* const* parts, size_t count, const char* settings,
                        hm_engine** out);

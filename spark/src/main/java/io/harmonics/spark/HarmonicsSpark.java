@@ -99,6 +99,58 @@ public final class HarmonicsSpark {
   }
 
   /**
+   * The outputs of an int8 network, whose file is {@code network} ({@code harmonics quantize}), for
+   * every row in order, with proofs: the layers are over {@code job.parts} tasks that run at the
+   * same time, each of which proves with zero knowledge what it computes of every {@code
+   * job.batchSize} rows, sends the proof with its tensor, checks the proof of what it receives, and
+   * keeps a chain. An action: outputs and chains come to the driver. The job must be secure.
+   */
+  public ProvenOutputs inferProven(
+      HarmonicGraph graph, byte[] network, JavaRDD<float[]> rows, TrainingJob job) {
+    if (job.secureKeys == null) {
+      throw new IllegalArgumentException(
+          "proofs are kept in the chains of a secure job: call secure(keys)");
+    }
+    HarmonicsPlugin.board(); // an error before rows are counted
+    long count = rows.count();
+    if (count == 0) {
+      return new ProvenOutputs(List.of(), List.of(), Set.of());
+    }
+    Layout layout = Layout.of(graph, job.parts, 1);
+    Inference inference =
+        inference(graph, List.of()).inBatchesOf(Math.toIntExact(job.batchSize));
+    Broadcast<ProvenTask.Shared> shared =
+        context.broadcast(new ProvenTask.Shared(layout, job, inference, network, count));
+    try {
+      JavaPairRDD<Long, float[]> seats =
+          rows.zipWithIndex()
+              .mapToPair(Tuple2::swap)
+              .repartitionAndSortWithinPartitions(
+                  new PartInference.Stretches(count, 1, layout.parts()));
+      return provenOutputs(
+          Gang.run(
+              "harmonics-" + UUID.randomUUID(),
+              PlacedRdd.of(JavaRDD.fromRDD(seats.rdd(), seats.rdd().elementClassTag()), layout),
+              (GangMember member, Iterator<Tuple2<Long, float[]>> each) ->
+                  new ProvenTask(member, shared.value()).run(each)));
+    } finally {
+      shared.destroy();
+    }
+  }
+
+  private static ProvenOutputs provenOutputs(List<ProvenTask.Answer> answers) {
+    List<float[]> rows = new ArrayList<>();
+    List<Proof> proofs = new ArrayList<>();
+    Set<String> processes = new LinkedHashSet<>();
+    for (ProvenTask.Answer answer : answers) {
+      rows.addAll(answer.outputs());
+      proofs.add(answer.proof());
+      processes.add(answer.process());
+    }
+    return new ProvenOutputs(rows, proofs, processes);
+  }
+
+  /**
    * The sum of vectors of equal length, natively up and down a tree of tasks, which run at the same
    * time; by {@code treeAggregate} in a session without the plugin. The RDD may have more
    * partitions than the cluster has task slots: they are then added up one after another first. The

@@ -71,6 +71,11 @@ record Inference(
     return new Inference(graph, weights, chosen, output, batchSize);
   }
 
+  /** The same with so many rows computed at once. */
+  Inference inBatchesOf(int rows) {
+    return new Inference(graph, weights, input, output, rows);
+  }
+
   /** Gives an engine these weights. */
   void load(Engine engine) throws IOException {
     Map<String, Tensor> tensors = new LinkedHashMap<>();

@@ -5,7 +5,9 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -13,6 +15,21 @@ import java.util.Map;
  * harmonics verify} reads.
  */
 record Proof(String lines, byte[] chain) implements Serializable {
+  /** The lines of all, one each. */
+  static List<String> lines(List<Proof> proofs) {
+    return proofs.stream().flatMap(proof -> proof.lines().lines()).toList();
+  }
+
+  /** Writes the chains of all, a file each; the folder is made where it is missing. */
+  static List<Path> save(List<Proof> proofs, Path folder) throws IOException {
+    Files.createDirectories(folder);
+    List<Path> files = new ArrayList<>();
+    for (Proof proof : proofs) {
+      files.add(Files.write(folder.resolve("part" + files.size() + ".chain"), proof.chain()));
+    }
+    return files;
+  }
+
   /** Where a task writes its chain. */
   static final class Place implements AutoCloseable {
     private final Path chain;

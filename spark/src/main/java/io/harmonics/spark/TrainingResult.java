@@ -8,7 +8,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -131,7 +130,7 @@ public final class TrainingResult {
 
   /** What the tasks of a secure job signed last, a line each; empty in another. */
   public List<String> proofs() {
-    return run.proofs().stream().flatMap(proof -> proof.lines().lines()).toList();
+    return Proof.lines(run.proofs());
   }
 
   /**
@@ -139,12 +138,7 @@ public final class TrainingResult {
    * verify} takes them all. The folder is made where it is missing.
    */
   public List<Path> saveChains(Path folder) throws IOException {
-    Files.createDirectories(folder);
-    List<Path> files = new ArrayList<>();
-    for (Proof proof : run.proofs()) {
-      files.add(Files.write(folder.resolve("part" + files.size() + ".chain"), proof.chain()));
-    }
-    return files;
+    return Proof.save(run.proofs(), folder);
   }
 
   /** The step from which the tasks that finished had gone on; 0 when they began anew. */
