@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -210,18 +211,19 @@ TEST_F(ProvenPartsTest, WhatCannotBeProvenIsRefused) {
                  "set secure too");
   expect_refused(
       [&] {
-        DistributedScheduler(cut_graph(graph_, std::vector<std::size_t>{0, 4, 5, 6}), asked(),
-                             runtime(ProofKind::kLayers));
-      },
-      "");
-  expect_refused(
-      [&] {
         DistributedScheduler(cut_graph(graph_, std::vector<std::size_t>{0, 2, 4}), asked(),
                              runtime(ProofKind::kParts));
       },
       "has none of the layers that can be proven (conv, wide, narrow)");
   expect_refused([&] { DistributedScheduler(parts, asked(), runtime(ProofKind::kLayers)); },
                  "cut the graph into 3 parts");
+  const HarmonicGraph other = GraphBuilder("other")
+                                  .producer("image", Shape{16})
+                                  .layer("deep", "linear", {{"out", std::int64_t{4}}}, {"image"})
+                                  .consumer("prediction", "deep")
+                                  .build();
+  expect_refused([&] { DistributedScheduler({other}, asked(), runtime(ProofKind::kParts)); },
+                 "layer 'deep' of 'other' is not in the int8 network of graph 'small'");
   PipelineOptions packed;
   packed.packing.all.activations = 8;
   expect_refused([&] { DistributedScheduler(parts, asked(), runtime(ProofKind::kParts), packed); },
@@ -244,6 +246,30 @@ TEST_F(ProvenPartsTest, TrainingAndOtherWeightsAreRefused) {
   expect_refused(
       [&] { scheduler.trainer().row().stages().front()->set_parameters(random_weights(graph_)); },
       "other weights");
+}
+
+// The block of docs/guides/custody.md.
+TEST_F(ProvenPartsTest, TheGuideIsRight) {
+  const std::filesystem::path folder = folder_;
+  const HarmonicGraph& graph = graph_;
+  const NamedTensors& rows = batches_.front();
+  save_int8_network(folder / "digits.int8", network_);
+  std::filesystem::remove(folder / "keys" / "bob.key");
+  std::filesystem::remove(folder / "keys" / "carol.key");
+  ::setenv("HARMONICS_KEYS", (folder / "keys").c_str(), 1);
+  DeploymentDescriptor deploy;
+  deploy.secure = true;
+  deploy.proofs = true;
+  RuntimeOptions options;
+  options.secure.proofs = int8_proofs(load_int8_network(folder / "digits.int8"));
+  options.secure.chain = folder / "parts.chain";
+  DistributedScheduler scheduler(partition_graph(graph, 2), deploy, options);
+  const NamedTensors outputs = scheduler.infer(rows);  // the bits of infer(network, …)
+  scheduler.close();
+  ::unsetenv("HARMONICS_KEYS");
+  batches_.resize(1);
+  expect_right({outputs});
+  EXPECT_EQ(verified({"parts"}).proofs_checked, 2u);
 }
 
 /// Three parts, each with a scheduler, a key and a chain of its own, that meet over some transport.

@@ -28,6 +28,7 @@ class RuntimeSettings(Settings, total=False):
     secure_key: str
     secure_keys: str
     secure_chain: str
+    secure_proofs: str
 
 
 class FitOptions(TypedDict, total=False):
