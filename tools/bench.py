@@ -79,7 +79,8 @@ def report(results, short):
     lines = ['# Results', '',
              'Written by `make bench`. A figure is a ratio to a reference that ran in the same process '
              'or interleaved with it; the bar is about the ratio. Recorded elsewhere: '
-             '[an H200](results/h200.md), [clusters](results/cluster.md).', '',
+             '[an H200](results/h200.md), [clusters](results/cluster.md), [Python](results/python.md), '
+             '[language models](results/text.md).', '',
              f'- commit: {commit()}', f'- machine: {machine()}',
              f'- date: {datetime.now(timezone.utc):%Y-%m-%d}']
     if short:
