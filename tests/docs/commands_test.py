@@ -127,6 +127,7 @@ PAGES = {
         elsewhere={'harmonics run vit.harp': 'cli.plan_check_test', 'harmonics plan --check': 'cli.plan_check_test',
                    'harmonics profile --from-run': 'cli.plan_check_test', 'harmonics plan inception.harp --dag': 'cli.plan_test',
                    'sched-pipeline --dag inception.json': 'plan.operator_graphs_test',
+                   'harmonics plan net.harp --model-name net-training': 'cli.plan_test',
                    'harmonics plan vit-base --links-file': 'cli.plan_check_test'},
         measured=('harmonics plan vit-base --out-dir parts',)),
     'docs/guides/serving.md': Page(
