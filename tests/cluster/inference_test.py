@@ -84,7 +84,7 @@ class Inference(ClusterTest):
     def test_three_stages_make_what_one_process_makes(self):
         self.start_server()
         for name in 'abc':
-            self.start_machine(name, slowdown=SLOWDOWN)
+            self.start_machine(name, slowdown=2 * SLOWDOWN)  # there is much to look at before it ends
         task = self.infer(stages=3)
 
         def periods():
