@@ -80,7 +80,7 @@ def report(results, short):
              'Written by `make bench`. A figure is a ratio to a reference that ran in the same process '
              'or interleaved with it; the bar is about the ratio. Recorded elsewhere: '
              '[an H200](results/h200.md), [clusters](results/cluster.md), [Python](results/python.md), '
-             '[language models](results/text.md).', '',
+             '[language models](results/text.md), [CPUs with AVX-512](results/cpu.md), [training by plans](results/training.md).', '',
              f'- commit: {commit()}', f'- machine: {machine()}',
              f'- date: {datetime.now(timezone.utc):%Y-%m-%d}']
     if short:
