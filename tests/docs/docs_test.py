@@ -26,10 +26,11 @@ SKIPPED = ('build', '.', 'node_modules')
 
 def pages_with_code():
     """Every page of the tree that shows C++."""
-    for path in sorted(ROOT.rglob('*.md')):
-        name = path.relative_to(ROOT)
-        if not any(part.startswith(SKIPPED) for part in name.parts[:-1]) and '```cpp' in path.read_text():
-            yield str(name)
+    for folder, below, files in os.walk(ROOT):
+        below[:] = sorted(name for name in below if not name.startswith(SKIPPED))
+        for path in sorted(Path(folder, name) for name in files if name.endswith('.md')):
+            if '```cpp' in path.read_text():
+                yield str(path.relative_to(ROOT))
 
 
 def flat(text):
