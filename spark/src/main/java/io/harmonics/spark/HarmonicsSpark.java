@@ -181,8 +181,8 @@ public final class HarmonicsSpark {
       throws Exception {
     if (job.secureKeys != null && replicas > 1) {
       throw new IllegalArgumentException(
-          "replicas cannot be secure: the sums of gradients between them are not signed;"
-              + " leave secure off, or train with layerParallel");
+          "replicas cannot be secure inside Spark tasks: leave secure off, train with"
+              + " layerParallel, or use 'harmonics train --replicas N --secure'");
     }
     expectProducers(graph, job.sources.keySet());
     expectProducers(graph, job.columns.keySet());

@@ -399,7 +399,7 @@ class TrainingIT {
                 new HarmonicsSpark(session).dataParallel(graph, Digits.job().secure(""));
               }
             });
-    assertTrue(error.getMessage().contains("replicas cannot be secure"), error.getMessage());
+    assertTrue(error.getMessage().contains("replicas cannot be secure inside Spark tasks"), error.getMessage());
   }
 
   /** A folder with one key. */
