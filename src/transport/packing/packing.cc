@@ -61,7 +61,7 @@ struct RowLayout {
 std::size_t row_of(const Shape& shape) {
   std::int64_t row = 1;
   for (std::size_t axis = shape.size(); axis > 1 && row < kShortestRow; --axis) {
-    row *= shape[axis - 1];
+    row *= std::min(shape[axis - 1], kMaxElements);  // strangers say more; they are refused later
   }
   return static_cast<std::size_t>(row);
 }
