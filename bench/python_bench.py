@@ -169,9 +169,12 @@ def main():
     wishes = parser.parse_args()
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     sys.path.insert(0, str(wishes.build.absolute() / 'python'))
-    import numpy as np
+    try:
+        import numpy as np
 
-    import harmonics as hm
+        import harmonics as hm
+    except ImportError as missing:
+        sys.exit(f'python_bench: {sys.executable}: {missing}: run it with the Python that the package was built with')
     print('name | ours | reference | ratio | bar')
     print('---|---|---|---|---')
     step_overhead(hm, np, 3 if wishes.short else 9, 4 if wishes.short else 8)
